@@ -1,4 +1,5 @@
-// From a model's answer to a new program: what was meant, whether it is allowed, and how it differs.
+// From a model's answer to a new program: what was meant, whether it is allowed, and how it
+// differs.
 #pragma once
 #include "core/result.h"
 #include "record/program.h"
@@ -9,37 +10,44 @@
 
 namespace loopscope {
 
-// A function that may be edited: everything from its signature's end to its closing brace; helpers before it may be
-// added, the signature may not change.
+// A function that may be edited: everything from its signature's end to its closing brace; helpers
+// before it may be added, the signature may not change.
 struct EditableFunction {
     std::string file;
     std::string function;
 };
 
 struct EditRules {
-    std::string language = "cpp";               // "cpp", "c", "cuda", "opencl", "python", "text"
-    std::vector<EditableFunction> editable;     // empty: whole files may be edited
-    std::size_t max_bytes = 256 * 1024;         // of one file
+    std::string language = "cpp";            // "cpp", "c", "cuda", "opencl", "python", "text"
+    std::vector<EditableFunction> editable;  // empty: whole files may be edited
+    std::size_t max_bytes = 262144;          // of one file
 };
 
-// The program that `answer` proposes. Understands, in this order: SEARCH/REPLACE blocks (each must match exactly
-// once), fenced code blocks naming files ("```cpp file=matmul.cc" or a first comment line with the path), one fenced
-// block with the whole file, one fenced block with just the editable function(s) (replaced in place), bare code.
-// Errors say what a model needs to mend it: no code found, ambiguous or missing match with the nearest lines,
-// changed signature (old and new), text outside the editable part, identical to the parent, too large, truncated.
-Result<Program> apply_answer(const Program& parent, const EditRules& rules, std::string_view answer);
+// The program that `answer` proposes. Understands, in this order: SEARCH/REPLACE blocks (each must
+// match exactly once), fenced code blocks naming files ("```cpp file=matmul.cc" or a first comment
+// line with the path), one fenced block with the whole file, one fenced block with just the
+// editable function(s) (replaced in place), bare code. Errors say what a model needs to mend it: no
+// code found, ambiguous or missing match with the nearest lines, changed signature (old and new),
+// text outside the editable part, identical to the parent, too large, truncated.
+Result<Program> apply_answer(const Program& parent, const EditRules& rules,
+                             std::string_view answer);
 
-// Where a function's definition lies in a C-family source; npos-free: an Error when it is absent or defined twice.
+// Where the definition of a free function lies in a C-family source; `name` may be qualified. An
+// Error when it is absent, defined twice or not closed.
 struct FunctionSpan {
-    std::size_t begin = 0;        // first character of the declaration (its return type, attributes, extern "C")
-    std::size_t body_begin = 0;   // the opening brace
-    std::size_t end = 0;          // one past the closing brace
+    std::size_t begin =
+        0;  // first character of the declaration (its return type, attributes, extern "C")
+    std::size_t body_begin = 0;  // the opening brace
+    std::size_t end = 0;         // one past the closing brace
 };
 Result<FunctionSpan> find_function(std::string_view source, std::string_view name);
-// The declaration without body, white space normalised: "void matmul(int n, const float* a, ...)".
+// The declaration without body and without extern "C", white space normalised:
+// "void matmul(int n, const float* a, ...)".
 Result<std::string> signature_of(std::string_view source, std::string_view name);
 
-// Comments and white space removed: two programs with equal normal forms are the same proposal.
+// Comments and white space removed: two programs with equal normal forms are the same proposal. A
+// text is read as C-family source; the files of a program each by their extension (Python keeps its
+// indentation, other texts their lines).
 std::string normal_form(std::string_view source);
 std::string normal_form(const Program& program);
 
