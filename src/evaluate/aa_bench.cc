@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
     }
     int code = 2;
     asio::co_spawn(io, compare_with_itself(**machine, options),
-                   [&](std::exception_ptr failed, int result) {
+                   [&](const std::exception_ptr& failed, int result) {
                        if (failed)
                            std::rethrow_exception(failed);
                        code = result;

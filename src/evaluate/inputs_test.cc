@@ -195,7 +195,8 @@ struct Compared {
     KernelSpec kernel = spec_of({scalar("n"), array("c", {"n"}, Direction::out)});
     CallShape shape;
     Expected expected;
-    explicit Compared(std::vector<double> values, std::vector<double> magnitudes = {}) {
+    explicit Compared(const std::vector<double>& values,
+                      const std::vector<double>& magnitudes = {}) {
         kernel.tolerance.reduction = "4";
         kernel.tolerance.factor = 8;
         shape = *shape_of(kernel, {{"n", static_cast<std::int64_t>(values.size())}});

@@ -135,7 +135,7 @@ TEST(Judge, FastNeedsBothSessions) {
                                        : second.speedup.high <= mark ? Reason::not_faster
                                                                      : Reason::no_difference_shown);
                 ASSERT_TRUE(both.speedup);
-                EXPECT_EQ(both.speedup->low, second.speedup.low)
+                EXPECT_EQ(both.speedup.value().low, second.speedup.low)
                     << "the last session is the published one";
                 EXPECT_EQ(both.sessions.size(), 2U);
             }
@@ -195,7 +195,7 @@ TEST(Judge, NonsenseIntervalsAreOurFault) {
 
 TEST(Judge, SaysWhereAndHowItWasReached) {
     Task task = task_with(0.2);
-    task.kernel->device = "pocl";
+    task.kernel.value().device = "pocl";
     const Evaluation evaluation =
         judge(task, "", built(true), verified(true), {timed(2, 3), timed(2, 3)});
     EXPECT_EQ(evaluation.device, "pocl");

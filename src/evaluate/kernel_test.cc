@@ -193,10 +193,10 @@ TEST(Build, InputsNameWhatMatters) {
     flags.build.flags = {"-O2"};
     EXPECT_NE(base, inputs(flags, testing::naive_matmul, BuildKind::timed));
     Task wider = task;
-    wider.kernel->arguments[0].type = ElementType::i64;
+    wider.kernel.value().arguments[0].type = ElementType::i64;
     EXPECT_NE(base, inputs(wider, testing::naive_matmul, BuildKind::timed));
     Task limits = task;
-    limits.kernel->fast_tolerance = 0.5;
+    limits.kernel.value().fast_tolerance = 0.5;
     EXPECT_EQ(base, inputs(limits, testing::naive_matmul, BuildKind::timed));
 }
 
@@ -372,11 +372,11 @@ TEST(Verify, ThreadsAreAllowed) {
 TEST(Verify, BrokenReferenceIsNotTheCandidatesFault) {
     NEEDS_MACHINE();
     Task task = matmul_task({17});
-    task.kernel->reference.file = "broken.cc";
+    task.kernel.value().reference.file = "broken.cc";
     const std::string object = built(task, testing::naive_matmul).object;
     for (const char* body : {"", "c[0] = *(volatile double*)0;",
                              "for (int i = 0; i < n * n; ++i) c[i] = 1.0 / 0.0;"}) {
-        task.kernel->reference.text =
+        task.kernel.value().reference.text =
             (std::string(
                  "extern \"C\" void reference(int n, const double*, const double*, double* c) {") +
              body + "(void)n; (void)c; }\n");
@@ -390,7 +390,7 @@ TEST(Verify, BrokenReferenceIsNotTheCandidatesFault) {
 TEST(Verify, EveryTypeAndDirection) {
     NEEDS_MACHINE();
     Task task = matmul_task();
-    KernelSpec& kernel = *task.kernel;
+    KernelSpec& kernel = task.kernel.value();
     using testing::array;
     using testing::scalar;
     kernel.arguments = {scalar("n"),

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <set>
 #include <system_error>
@@ -189,10 +191,35 @@ Machine::~Machine() {
     std::filesystem::remove_all(scratch, ignored);
 }
 
+namespace {
+
+// Folders of programs that were killed: "loopscope-PID-XXXXXX" without such a PID. Those of other
+// users stay.
+void remove_stale_folders(const std::filesystem::path& temporary) {
+    constexpr std::string_view prefix = "loopscope-";
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(temporary, failed)) {
+        const std::string name = entry.path().filename().string();
+        int pid = 0;
+        const char* end = name.data() + name.size();
+        if (!name.starts_with(prefix))
+            continue;
+        const auto parsed = std::from_chars(name.data() + prefix.size(), end, pid);
+        if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != '-')
+            continue;
+        if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH)
+            std::filesystem::remove_all(entry.path(), failed);
+    }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Machine>> open_machine(asio::any_io_executor loop) {
     std::error_code failed;
     const std::filesystem::path temporary = std::filesystem::temp_directory_path(failed);
-    std::string folder = (failed ? std::filesystem::path("/tmp") : temporary) / "loopscope-XXXXXX";
+    const std::filesystem::path place = failed ? std::filesystem::path("/tmp") : temporary;
+    remove_stale_folders(place);
+    std::string folder = place / fmt::format("loopscope-{}-XXXXXX", ::getpid());
     if (::mkdtemp(folder.data()) == nullptr)
         return fail(
             folder,

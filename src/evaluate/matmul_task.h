@@ -32,7 +32,8 @@ inline Argument array(std::string name, std::vector<std::string> shape, Directio
 
 // void kernel(int n, const float* a, const float* b, float* c), as in the collection of cheating
 // candidates.
-inline Task matmul_task(std::vector<int> verify = {1, 17, 64}, std::vector<int> time = {96}) {
+inline Task matmul_task(const std::vector<int>& verify = {1, 17, 64},
+                        const std::vector<int>& time = {96}) {
     Task task;
     task.name = "matmul";
     task.files = {"kernel.cc"};

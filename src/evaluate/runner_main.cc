@@ -340,11 +340,9 @@ void send(const void* message, std::size_t length) {
 }
 
 void send_text(Op op, const char* text) {
-    char message[1024];
-    std::memcpy(message, &op, sizeof op);
-    const std::size_t length = std::min(std::strlen(text), sizeof message - sizeof op);
-    std::memcpy(message + sizeof op, text, length);
-    send(message, sizeof op + length);
+    std::string message(reinterpret_cast<const char*>(&op), sizeof op);
+    message += std::string_view(text).substr(0, 1000);
+    send(message.data(), message.size());
 }
 
 // System calls that no kernel needs. The first kind is announced and the program ended; the second
@@ -541,8 +539,10 @@ const char* map(Mapping& mapping, const char* message, std::size_t length,
         return "no address space for the arguments";
     mapping.start = static_cast<char*>(start);
     bases.clear();
+    std::vector<char*> starts;
     char* next = mapping.start + guard;
     for (const Region& region : regions) {
+        starts.push_back(next);
         bases.push_back(reinterpret_cast<std::uint64_t>(next));
         if (region.length > 0 &&
             ::mmap(next, region.length, region.output != 0 ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -556,9 +556,8 @@ const char* map(Mapping& mapping, const char* message, std::size_t length,
     mapping.pointers.assign(mapping.places.size(), nullptr);
     for (std::size_t i = 0; i < mapping.places.size(); ++i) {
         ArgumentPlace& place = mapping.places[i];
-        mapping.pointers[i] = place.array == 0
-                                  ? static_cast<void*>(&place.value)
-                                  : reinterpret_cast<void*>(bases[place.region] + place.value);
+        mapping.pointers[i] = place.array == 0 ? static_cast<void*>(&place.value)
+                                               : starts[place.region] + place.value;
     }
     return nullptr;
 }

@@ -319,19 +319,24 @@ TEST(Sandbox, PassesChosenDescriptorsOnly) {
     EXPECT_EQ(result.exit.out, "from outside\n0 1 11 2 3 ") << said(result);
 }
 
+awaitable<void> run_with_code(Machine& machine, std::vector<int>& codes, std::size_t i) {
+    SandboxJob job = shell("exit " + std::to_string(i));
+    const Result<SandboxResult> result = co_await run_sandboxed(machine, std::move(job));
+    codes[i] = result ? result->exit.code : -2;
+}
+
+awaitable<int> run_with_all_codes(Machine& machine, std::vector<int>& codes) {
+    const std::function<awaitable<void>(std::size_t)> one = [&](std::size_t i) {
+        return run_with_code(machine, codes, i);
+    };
+    co_await for_each_index(codes.size(), 8, one);
+    co_return 0;
+}
+
 TEST(Sandbox, ManyAtOnce) {
     NEEDS_MACHINE();
     std::vector<int> codes(24, -1);
-    const std::function<awaitable<void>(std::size_t)> one = [&](std::size_t i) -> awaitable<void> {
-        SandboxJob job = shell("exit " + std::to_string(i));
-        const Result<SandboxResult> result = co_await run_sandboxed(machine, std::move(job));
-        codes[i] = result ? result->exit.code : -2;
-    };
-    const auto all = [&]() -> awaitable<int> {
-        co_await for_each_index(codes.size(), 8, one);
-        co_return 0;
-    };
-    testing::run(all());
+    testing::run(run_with_all_codes(machine, codes));
     for (std::size_t i = 0; i < codes.size(); ++i)
         EXPECT_EQ(codes[i], static_cast<int>(i));
 }

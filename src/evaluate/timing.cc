@@ -17,9 +17,9 @@
 // the build cores.
 #include "evaluate/timing.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +27,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -117,6 +118,33 @@ double seconds_since(Steady::time_point start) {
 Steady::time_point after(double seconds) {
     return Steady::now() + std::chrono::microseconds(static_cast<long long>(seconds * 1e6));
 }
+
+// The timing core is one, however many programs of ours run here: they take turns by a lock on a
+// file. A lock that cannot be had - another user's file, or a minute of waiting - is done without,
+// since it only keeps noise away.
+class SharedLane {
+public:
+    explicit SharedLane(int cpu) {
+        std::error_code failed;
+        const std::filesystem::path folder = std::filesystem::temp_directory_path(failed);
+        if (failed || cpu < 0)
+            return;
+        const std::string path = folder / fmt::format("loopscope-lane-{}", cpu);
+        file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        for (int attempt = 0;
+             file_ >= 0 && attempt < 12000 && ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++attempt)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ~SharedLane() {
+        if (file_ >= 0)
+            ::close(file_);
+    }
+    SharedLane(const SharedLane&) = delete;
+    SharedLane& operator=(const SharedLane&) = delete;
+
+private:
+    int file_ = -1;
+};
 
 // Programs of a session. `again` is a second process of the baseline: what the two differ by is
 // noise.
@@ -780,7 +808,10 @@ awaitable<Result<TimeOutcome>> time_session(Machine& machine, const Task& task,
                   *reference_glue,
                   plan,
                   roof};
-    auto work = [&job] { return Session(job).run(); };
+    auto work = [&job] {
+        const SharedLane shared(job.machine.timing_cpu);
+        return Session(job).run();
+    };
     co_return co_await offload(machine.pool->get_executor(), std::move(work));
 }
 

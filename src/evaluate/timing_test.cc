@@ -125,7 +125,7 @@ TEST(TimeSession, FindsWhatIsFaster) {
     EXPECT_GT(outcome.speedup.low, 1);
     EXPECT_GT(outcome.speedup.estimate, 1.5);
     ASSERT_TRUE(outcome.gain);
-    EXPECT_GT(outcome.gain->estimate, 1.5);
+    EXPECT_GT(outcome.gain.value().estimate, 1.5);
     ASSERT_EQ(outcome.sizes.size(), 2U);
     for (const SizeTiming& size : outcome.sizes) {
         EXPECT_GT(size.candidate_seconds, 0);

@@ -36,7 +36,7 @@ T run(awaitable<T> work) {
     Bench& here = bench();
     std::optional<T> result;
     std::exception_ptr failed;
-    asio::co_spawn(here.io, std::move(work), [&](std::exception_ptr error, T value) {
+    asio::co_spawn(here.io, std::move(work), [&](const std::exception_ptr& error, T value) {
         failed = error;
         if (!error)
             result.emplace(std::move(value));
@@ -45,7 +45,7 @@ T run(awaitable<T> work) {
     here.io.run();
     if (failed)
         std::rethrow_exception(failed);
-    return std::move(*result);
+    return std::move(result.value());
 }
 
 // Ends the test with the reason when there is no sandbox here.

@@ -242,7 +242,7 @@ AnalyzerFacts read_analyzer(std::string_view text) {
         if (has(low, "every iteration") &&
             (has(low, "accumulator") || has(low, "one address") || has(low, "one write")))
             facts.in_memory.insert(line_in(low));
-        if (has(low, "per iteration of ") && has(low, "moves "))
+        if (has(low, "per iteration of ") && (has(low, "moves ") || has(low, "moved by ")))
             facts.strided.insert(word_at(after(line, "per iteration of ")));
         facts.indirect = facts.indirect || has(low, "indirect");
         if (has(low, "not vectorized") || has(low, "not vectorised") ||
