@@ -10,6 +10,15 @@
 
 namespace loopscope {
 
+Result<Task> task_to_evaluate(const std::string& folder) {
+    Result<Task> task = read_task(folder);
+    if (!task)
+        return task;
+    if (const Result<void> can = can_evaluate(*task); !can)
+        return tl::unexpected<Error>(can.error());
+    return task;
+}
+
 Result<Program> program_from(const Task& task, const std::string& file) {
     Result<std::string> text = read_file(file);
     if (!text)

@@ -10,6 +10,9 @@
 
 namespace loopscope {
 
+// The task of a folder, of a kind that this version evaluates.
+Result<Task> task_to_evaluate(const std::string& folder);
+
 // The artifact with the text of `file` in the place of its only file (or of the file of the same
 // name).
 Result<Program> program_from(const Task& task, const std::string& file);

@@ -131,7 +131,7 @@ awaitable<int> feedback_on(Engine& engine, const Common& common, const Task& tas
 }  // namespace
 
 int verb_eval(const Common& common, const EvalOptions& options) {
-    const Result<Task> task = read_task(options.task);
+    const Result<Task> task = task_to_evaluate(options.task);
     if (!task)
         return usage_error(task.error());
     const Result<std::vector<NamedProgram>> candidates =
@@ -148,7 +148,7 @@ int verb_eval(const Common& common, const EvalOptions& options) {
 }
 
 int verb_feedback(const Common& common, const FeedbackOptions& options) {
-    const Result<Task> task = read_task(options.task);
+    const Result<Task> task = task_to_evaluate(options.task);
     if (!task)
         return usage_error(task.error());
     const std::vector<std::string> known = component_names(*task);

@@ -207,7 +207,7 @@ Result<std::string> task_folder_of(const Common& common, const InterveneOptions&
 }  // namespace
 
 int verb_run(const Common& common, const RunOptions& given) {
-    const Result<Task> task = read_task(given.task);
+    const Result<Task> task = task_to_evaluate(given.task);
     if (!task)
         return usage_error(task.error());
     RunOptions options = given;
@@ -232,7 +232,7 @@ int verb_intervene(const Common& common, const InterveneOptions& given) {
     const Result<std::string> folder = task_folder_of(common, given);
     if (!folder)
         return folder.error().what.empty() ? exit_failed : usage_error(folder.error());
-    const Result<Task> task = read_task(*folder);
+    const Result<Task> task = task_to_evaluate(*folder);
     if (!task)
         return usage_error(task.error());
     InterveneOptions options = given;
@@ -268,7 +268,7 @@ int verb_freeze(const Common& common, const FreezeOptions& options) {
         return usage_error(
             Error{options.study,
                   "there is no such study in this journal; `loopscope journal` lists them"});
-    const Result<Task> task = read_task(folder);
+    const Result<Task> task = task_to_evaluate(folder);
     if (!task)
         return usage_error(task.error());
     FreezeConfig config;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/async.h"
+#include "core/check.h"
 #include "evaluate/machine.h"
 #include "evaluate/sandbox.h"
 
@@ -45,7 +46,8 @@ T run(awaitable<T> work) {
     here.io.run();
     if (failed)
         std::rethrow_exception(failed);
-    return std::move(result.value());
+    CHECK(result.has_value());
+    return std::move(*result);
 }
 
 // Ends the test with the reason when there is no sandbox here.

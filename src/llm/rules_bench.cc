@@ -288,13 +288,17 @@ struct Measured {
     std::string log;
 };
 
+// RULES_PLANS: plans are printed; RULES_SOURCE: with the programs that fail.
+bool wants(const char* variable) {
+    return std::getenv(variable) != nullptr;  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
 std::filesystem::path folder;
 
 // Runs a command of our own; its output goes to a file that is read back.
 int run_command(const std::string& command) {
-    return std::system(
-        command.c_str());  // NOLINT(concurrency-mt-unsafe,bugprone-command-processor):
-                           // one thread, our own words
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,bugprone-command-processor): one thread, our own words
+    return std::system(command.c_str());
 }
 
 Measured measure(const Kernel& kernel, const std::string& source) {
@@ -489,11 +493,9 @@ void improve(const Kernel& kernel, int draws, int generations) {
                 continue;
             const Measured m = measure(kernel, source);
             passed += m.right ? 1 : 0;
-            if (!m.right && std::getenv("RULES_PLANS") != nullptr)  // NOLINT(concurrency-mt-unsafe)
+            if (!m.right && wants("RULES_PLANS"))
                 fmt::print("    {} ({}):\n{}{}\n", m.built ? "wrong" : "no build", m.worst, plan,
-                           std::getenv("RULES_SOURCE") != nullptr
-                               ? source + m.log
-                               : "");  // NOLINT(concurrency-mt-unsafe)
+                           wants("RULES_SOURCE") ? source + m.log : "");
             if (m.right && m.seconds < best_time.seconds) {
                 best = source;
                 best_time = m;
@@ -536,7 +538,7 @@ void attribute(const Kernel& kernel, int draws, const std::string& file) {
             passed += m.right ? 1 : 0;
             fast += m.right && start.seconds > 1.12 * m.seconds ? 1 : 0;
             gain += m.right ? std::max(0.0, std::log(start.seconds / m.seconds)) : 0;
-            if (std::getenv("RULES_PLANS") != nullptr)  // NOLINT(concurrency-mt-unsafe)
+            if (wants("RULES_PLANS"))
                 fmt::print("    {} {} {:.2f} {}\n", components,
                            m.built ? m.right ? "pass" : "wrong" : "no build",
                            m.right ? start.seconds / m.seconds : 0.0, first_line(plan));

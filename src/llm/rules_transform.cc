@@ -1380,7 +1380,7 @@ private:
         if (type.empty() || loads_.empty())
             return found;
         const std::string variable = fresh(f_, fmt::format("{}_{}", base_name(e), counter_++));
-        out_->push_back(declare("const " + type, variable, *found));
+        out_->push_back(declare("const " + type, variable, found));
         loads_.back()[key] = variable;
         return name(variable);
     }

@@ -1,7 +1,9 @@
 #include "loop/intervene.h"
 
 #include "core/hash.h"
+#include "core/log.h"
 #include "core/rng.h"
+#include "llm/same_answers.h"
 #include "loop/prompts.h"
 #include "loop/sample.h"
 #include "loop/stages.h"
@@ -196,6 +198,7 @@ awaitable<std::string> intervene(Engine& engine, const Task& task, const Traject
         }
     const std::size_t total = items.size() * static_cast<std::size_t>(config.trials);
     std::size_t done = 0;
+    bool warned = false;  // one server that ignores the draw is one warning
 
     const std::function<awaitable<void>(std::size_t)> work =
         [&](std::size_t index) -> awaitable<void> {
@@ -214,6 +217,7 @@ awaitable<std::string> intervene(Engine& engine, const Task& task, const Traject
         request.position = position_of(item.context, item.rollout, item.arm, 0);
         const Prepared prepared =
             co_await prepare(engine, task, base, context.program, context.evaluation, request);
+        std::vector<std::pair<std::string, std::string>> answers;
         for (int trial_index = 0; trial_index < config.trials; ++trial_index) {
             request.proposal_draw =
                 fmt::format("{}/{}/{}{}", config.seed, item.rollout, trial_index, salt);
@@ -239,6 +243,16 @@ awaitable<std::string> intervene(Engine& engine, const Task& task, const Traject
             co_await engine.journal.put_sample(row.id, request.position,
                                                trial_sample_json(trial, sampled.keys));
             progress(++done, total);
+            if (!sampled.answer.empty())
+                answers.emplace_back(request.proposal_draw, sampled.answer);
+        }
+        const Model& coder = *engine.models.coder;
+        const std::string same = warned || coder.builtin()
+                                     ? ""
+                                     : same_answers_warning(coder.id(), coder.sampling(), answers);
+        if (!same.empty()) {
+            warned = true;
+            log_warn(same);
         }
     };
     co_await for_each_index(items.size(), static_cast<std::size_t>(config.width), work);
