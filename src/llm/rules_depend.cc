@@ -29,7 +29,12 @@ void add_term(Poly& p, const std::vector<std::string>& key, long coefficient) {
         p.terms.erase(at);
 }
 
-bool is_small(const Poly& p) { return p.terms.size() <= 64; }
+// Small enough that a product neither overflows nor explodes.
+bool is_small(const Poly& p) {
+    return p.terms.size() <= 64 && std::all_of(p.terms.begin(), p.terms.end(), [](const auto& t) {
+               return std::abs(t.second) <= 1'000'000 && t.first.size() <= 8;
+           });
+}
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string>
@@ -97,7 +98,7 @@ std::optional<long> constant_value(const Expr& e) {
     if (e.kind == ExprKind::binary) {
         const std::optional<long> a = constant_value(e.args[0]);
         const std::optional<long> b = constant_value(e.args[1]);
-        if (!a || !b || *a > 1'000'000 || *b > 1'000'000)
+        if (!a || !b || std::abs(*a) > 1'000'000 || std::abs(*b) > 1'000'000)
             return std::nullopt;
         if (e.text == "+")
             return *a + *b;
@@ -531,6 +532,10 @@ bool is_restrict(std::string_view word) {
     return word == "__restrict" || word == "__restrict__" || word == "restrict";
 }
 
+// Operators in a row (a + b + c ...) make a tree as deep as the row is long, and what reads trees
+// recurses.
+constexpr int longest_chain = 200;
+
 class Parser {
 public:
     Parser(std::string_view source, const std::set<std::string>& types)
@@ -762,7 +767,9 @@ private:
 
     Expr comma() {
         Expr left = assignment();
+        int links = 0;
         while (!failed_ && accept(",")) {
+            failed_ = failed_ || ++links > longest_chain;
             Expr e;
             e.kind = ExprKind::comma;
             e.args.push_back(std::move(left));
@@ -803,10 +810,12 @@ private:
 
     Expr binary_expression(int lowest) {
         Expr left = unary_expression();
+        int links = 0;
         while (!failed_ && kind() == TokenKind::punctuator) {
             const int level = precedence(word());
             if (level < lowest)
                 break;
+            failed_ = failed_ || ++links > longest_chain;
             std::string op = take();
             Expr right = binary_expression(level + 1);
             left = binary(std::move(left), std::move(op), std::move(right));
@@ -875,7 +884,9 @@ private:
 
     Expr postfix_expression() {
         Expr e = primary();
+        int links = 0;
         while (!failed_) {
+            failed_ = ++links > longest_chain;
             if (accept("[")) {
                 Expr subscript = expression();
                 expect("]");
@@ -913,7 +924,16 @@ private:
         return e;
     }
 
+    // Braces and parentheses come back here without passing a counted level.
     Expr primary() {
+        if (++depth_ > 200)
+            failed_ = true;
+        Expr e = failed_ ? Expr() : primary_inner();
+        --depth_;
+        return e;
+    }
+
+    Expr primary_inner() {
         if (accept("(")) {
             Expr e = expression();
             expect(")");
