@@ -279,15 +279,16 @@ awaitable<Result<TimeOutcome>> time_against_peer(Engine& engine, const Task& tas
         TimingPlan plan;
         plan.session = 1;  // fixed length: a published figure
         plan.peer = &peer;
+        const std::optional<std::string> no_parent;  // outlives the coroutine that refers to it
         // The peer takes the candidate's place and the candidate the baseline's: only a peer may
         // link libraries.
         const std::function<awaitable<Result<TimeOutcome>>()> measure = [&]() {
             return time_session(engine.machine, task, peer_built.first.object, built.first.object,
-                                std::nullopt, reference, plan, nullptr);
+                                no_parent, reference, plan, nullptr);
         };
-        const std::string time_key_inputs = time_inputs(engine, task, peer_built.first.object,
-                                                        built.first.object, std::nullopt, plan)
-                                                .dump();
+        const std::string time_key_inputs =
+            time_inputs(engine, task, peer_built.first.object, built.first.object, no_parent, plan)
+                .dump();
         StageKey key = key_of("time", time_version, time_key_inputs, "");
         auto timed = co_await recall<TimeOutcome>(engine, std::move(key), measure);
         co_return std::move(timed.first);
