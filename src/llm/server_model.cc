@@ -514,7 +514,7 @@ Result<std::string> base_url(const Specification& specification, WireFormat form
     while (base.ends_with('/'))
         base.pop_back();
     if (base.ends_with(tail))
-        base.resize(base.size() - tail.size());
+        base.erase(base.size() - tail.size());
     if ((!base.starts_with("http://") && !base.starts_with("https://")) || host_of(base).empty())
         return fail(
             where,
