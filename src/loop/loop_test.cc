@@ -123,12 +123,19 @@ public:
         : answer_(std::move(answer)), name_(std::move(name)) {}
     awaitable<ModelOutcome> complete(ModelRequest request) override {
         ++calls;
+        if (slow && mix64(request.draw.size() + static_cast<unsigned char>(request.draw[2])) % 2 ==
+                        0) {  // others overtake this call
+            asio::steady_timer timer(co_await asio::this_coro::executor,
+                                     std::chrono::milliseconds(40));
+            co_await timer.async_wait(asio::use_awaitable);
+        }
         ModelOutcome outcome = answer_(request);
         co_return outcome;
     }
     std::string id() const override { return name_; }
     std::optional<double> price(std::int64_t, std::int64_t) const override { return unit_price; }
     int calls = 0;
+    bool slow = false;
     double unit_price = 0.01;
 
 private:
@@ -275,14 +282,9 @@ TEST(run, keeps_every_proposal_and_asks_nothing_twice) {
 }
 
 TEST(run, does_not_depend_on_how_many_are_in_flight_finishing_first) {
-    // Same width, other timing: answers of one engine are delayed by a function of the draw.
-    const auto delayed = [](const ModelRequest& request) {
-        if (request.draw.size() % 2 == 0)
-            std::this_thread::sleep_for(std::chrono::milliseconds(3));
-        return number_for(request);
-    };
     Bench quick(number_for);
-    Bench slow(delayed);
+    Bench slow(number_for);
+    slow.planner->slow = slow.coder->slow = true;
     const Task task = arith();
     const RunProgress quiet = [](std::size_t, std::size_t, const Candidate*) {};
     const std::string a = quick.await(run_study(*quick.engine, task, small_run(), quiet));
