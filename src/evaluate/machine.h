@@ -18,7 +18,8 @@ struct SandboxTier {
     bool works = false;
     std::string description;      // "bubblewrap with user namespace", ..., or why nothing works
     bool user_namespace = false;  // bwrap --unshare-user
-    bool as_root = false;  // we are root: the runner drops to an unprivileged host uid inside
+    bool as_root = false;   // we are root: the runner drops to an unprivileged host uid inside
+    bool own_root = false;  // our root is no mount point (a plain chroot): bound onto one first
     std::uint32_t first_uid = 0,
                   uids =
                       0;  // those it may drop to; one a job, so that processes are counted by job

@@ -1,10 +1,12 @@
 // loopscope-runner: the only program of ours that shares a process with foreign code.
 //
-//   enter FILE... -- ARGV        puts itself into control groups (writes its id into each FILE) and
-//   becomes ARGV exec OPTIONS -- ARGV         inside the sandbox: unpacks files into /work, runs
-//   ARGV under limits, packs files serve OPTIONS OBJECT ENTRY GLUE
-//                                inside the sandbox: loads a shared object and calls it when told
-//                                (runner_protocol.h)
+//   enter [--own-root] FILE... -- ARGV
+//       puts itself into control groups (writes its id into each FILE), makes the root a mount
+//       point of its own, and becomes ARGV
+//   exec OPTIONS -- ARGV
+//       inside the sandbox: unpacks files into /work, runs ARGV under limits, packs files
+//   serve OPTIONS OBJECT ENTRY GLUE
+//       inside the sandbox: loads a shared object and calls it when told (runner_protocol.h)
 //
 // It knows no expected result, no seed and no clock, so there is nothing in it to steal or to
 // forge.
@@ -20,6 +22,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -650,8 +653,26 @@ int run_serve(int argc, char** argv) {
     }
 }
 
+// bubblewrap and pivot_root(2) want a root that is a mount point, which the root of a plain chroot
+// is not; and nothing can be made private there, so that a new mount would show outside. What every
+// such root has is a mounted /proc: it is made private, the root is bound over it and entered.
+void enter_own_root() {
+    if (::unshare(CLONE_NEWNS) != 0)
+        give_up("a mount namespace");
+    if (::mount(nullptr, "/proc", nullptr, MS_PRIVATE, nullptr) != 0)
+        give_up("/proc is not a mount point");
+    if (::mount("/", "/proc", nullptr, MS_BIND | MS_REC, nullptr) != 0 ||
+        ::mount(nullptr, "/proc", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+        give_up("cannot bind the root folder");
+    if (::chdir("/proc") != 0 || ::chroot(".") != 0)
+        give_up("chroot");
+}
+
 int run_enter(int argc, char** argv) {
     int i = 2;
+    const bool own_root = i < argc && std::strcmp(argv[i], "--own-root") == 0;
+    if (own_root)
+        ++i;
     for (; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
         const int file = ::open(argv[i], O_WRONLY | O_CLOEXEC);
         if (file < 0 || ::write(file, "0", 1) != 1)
@@ -662,6 +683,8 @@ int run_enter(int argc, char** argv) {
         errno = EINVAL;
         give_up("enter: no program");
     }
+    if (own_root)
+        enter_own_root();
     ::execvp(argv[i + 1], argv + i + 1);
     give_up(argv[i + 1]);
 }

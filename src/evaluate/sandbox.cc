@@ -240,8 +240,10 @@ std::uint32_t uid_of_job(const SandboxTier& tier, std::uint64_t number) {
 std::vector<std::string> cage_command(const Machine& machine, const Cage& cage,
                                       const std::vector<std::string>& entrances) {
     std::vector<std::string> argv;
-    if (!entrances.empty()) {
+    if (!entrances.empty() || machine.sandbox.own_root) {
         argv = {machine.runner.string(), "enter"};
+        if (machine.sandbox.own_root)
+            argv.emplace_back("--own-root");
         argv.insert(argv.end(), entrances.begin(), entrances.end());
         argv.emplace_back("--");
     }
@@ -418,15 +420,19 @@ void find_sandbox(Machine& machine, std::string& why) {
                                     : ", control groups (version 1)";
     struct Form {
         const char* description;
-        bool user_namespace, as_root;
+        bool user_namespace, as_root, own_root;
     };
     std::vector<Form> forms;
-    if (::geteuid() == 0)
-        forms.push_back({"bubblewrap as root, jobs under uids of their own", false, true});
-    forms.push_back({"bubblewrap with user namespace", true, false});
+    if (::geteuid() == 0) {
+        forms.push_back({"bubblewrap as root, jobs under uids of their own", false, true, false});
+        forms.push_back(
+            {"bubblewrap as root of a chroot, jobs under uids of their own", false, true, true});
+    }
+    forms.push_back({"bubblewrap with user namespace", true, false, false});
     for (const Form& form : forms) {
         tier.user_namespace = form.user_namespace;
         tier.as_root = form.as_root;
+        tier.own_root = form.own_root;
         if (tier.as_root)
             find_uids(tier);
         const std::string fault = try_sandbox(machine);
@@ -437,7 +443,7 @@ void find_sandbox(Machine& machine, std::string& why) {
         }
         why += (why.empty() ? "" : "; ") + std::string(form.description) + ": " + fault;
     }
-    tier.user_namespace = tier.as_root = false;
+    tier.user_namespace = tier.as_root = tier.own_root = false;
     tier.description = why;
 }
 
