@@ -26,10 +26,12 @@ using boost::system::error_code;
 // that no capturing temporary meets a co_await.
 template <class F>
 auto offload(asio::any_io_executor where, F work) -> awaitable<std::invoke_result_t<F>> {
+    // co_spawn keeps the closure alive until its coroutine has ended.
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines)
     auto blocking = [work = std::move(work)]() mutable -> awaitable<std::invoke_result_t<F>> {
         co_return work();
     };
-    return asio::co_spawn(where, std::move(blocking), asio::use_awaitable);
+    return asio::co_spawn(std::move(where), std::move(blocking), asio::use_awaitable);
 }
 
 // A counting semaphore for coroutines of one thread: a channel with room for `slots` messages is

@@ -192,7 +192,7 @@ awaitable<Evaluated> evaluate_by_command(Engine& engine, const Task& task, const
 awaitable<Roof> recall_roof(Engine& engine) {
     if (engine.roof)
         co_return *engine.roof;
-    const std::function<awaitable<Produced>()> produce = [&]() -> awaitable<Produced> {
+    const auto measure = [&]() -> awaitable<Produced> {
         const Roof roof = co_await measure_roof(engine.machine);
         Produced produced;
         produced.result = json{{"flops_per_second_f32", roof.flops_per_second_f32},
@@ -202,6 +202,7 @@ awaitable<Roof> recall_roof(Engine& engine) {
                               .dump();
         co_return produced;
     };
+    const std::function<awaitable<Produced>()> produce = measure;
     const std::string inputs = json{{"machine", engine.machine.fingerprint}}.dump();
     StageKey key = key_of("roof", roof_version, inputs, "");
     const Entry entry = co_await engine.journal.once(std::move(key), produce);
