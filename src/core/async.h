@@ -27,7 +27,6 @@ using boost::system::error_code;
 template <class F>
 auto offload(asio::any_io_executor where, F work) -> awaitable<std::invoke_result_t<F>> {
     // co_spawn keeps the closure alive until its coroutine has ended.
-    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines)
     auto blocking = [work = std::move(work)]() mutable -> awaitable<std::invoke_result_t<F>> {
         co_return work();
     };
