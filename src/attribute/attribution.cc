@@ -77,7 +77,7 @@ struct Scope {
     Selection selection;
 };
 
-std::vector<Scope> scopes_of(const Layout& layout, const AttributionOptions& options) {
+std::vector<Scope> scopes_of(const DesignLayout& layout, const AttributionOptions& options) {
     std::vector<std::size_t> all;
     std::map<int, std::vector<std::size_t>> generations;
     std::map<Status, std::vector<std::size_t>> strata;
@@ -104,7 +104,7 @@ std::vector<Scope> scopes_of(const Layout& layout, const AttributionOptions& opt
     return scopes;
 }
 
-double missing_share(const Layout& layout, std::span<const int> arms,
+double missing_share(const DesignLayout& layout, std::span<const int> arms,
                      const std::vector<std::size_t>& contexts) {
     double missing = 0;
     double planned = 0;
@@ -126,7 +126,7 @@ std::string counted(std::size_t n, std::string_view noun) {
 }
 
 // What limits a scope, whatever the metric.
-std::vector<std::string> scope_warnings(const Layout& layout, const Selection& selection,
+std::vector<std::string> scope_warnings(const DesignLayout& layout, const Selection& selection,
                                         const AttributionOptions& options) {
     std::vector<std::string> warnings;
     const std::size_t contexts = selection.contexts.size();
@@ -213,7 +213,7 @@ void missing_sensitivity(const Contrast& contrast, const Selection& selection,
 
 // All games of one setting: each contrast is computed once over all contexts, then read by every
 // game.
-std::vector<GameEstimate> games_of(const StudyData& data, const Layout& layout,
+std::vector<GameEstimate> games_of(const StudyData& data, const DesignLayout& layout,
                                    const std::vector<Scope>& scopes, const Setting& setting,
                                    const std::string& label, const AttributionOptions& options) {
     const auto players = static_cast<int>(data.players.size());
@@ -297,7 +297,7 @@ std::vector<GameEstimate> games_of(const StudyData& data, const Layout& layout,
     return estimates;
 }
 
-ArmComparison comparison_over(const StudyData& data, const Layout& layout,
+ArmComparison comparison_over(const StudyData& data, const DesignLayout& layout,
                               const Selection& selection, Metric metric, const Contrast& contrast,
                               const ArmTable& table, int arm_a, int arm_b) {
     CHECK(static_cast<std::size_t>(std::max(arm_a, arm_b)) < data.arms.size());
@@ -346,7 +346,7 @@ std::vector<std::pair<int, int>> pairs_of(const StudyData& data, const Setting& 
     return pairs;
 }
 
-std::vector<ArmComparison> comparisons_of(const StudyData& data, const Layout& layout,
+std::vector<ArmComparison> comparisons_of(const StudyData& data, const DesignLayout& layout,
                                           const Selection& selection, const Setting& main,
                                           std::vector<std::string>& warnings) {
     std::vector<ArmComparison> comparisons;
@@ -415,7 +415,7 @@ void adjust_games(std::vector<GameEstimate>& games) {
     }
 }
 
-void missing_warnings(const StudyData& data, const Layout& layout, Attribution& result) {
+void missing_warnings(const StudyData& data, const DesignLayout& layout, Attribution& result) {
     if (layout.infrastructure_blocks > 0)
         result.warnings.push_back(fmt::format(
             "our own side failed in {}: those rollouts are left out of all arms{}",
@@ -513,10 +513,10 @@ Result<Attribution> attribute(const StudyData& data, const AttributionOptions& o
         return tl::unexpected(checked.error());
     if (data.players.empty())
         return fail("players", "the study has no components to attribute to");
-    const Result<Layout> laid_out = lay_out(data);
+    const Result<DesignLayout> laid_out = lay_out(data);
     if (!laid_out)
         return tl::unexpected(laid_out.error());
-    const Layout& layout = *laid_out;
+    const DesignLayout& layout = *laid_out;
     const std::vector<Setting> settings = settings_of(data);
     const auto complete = static_cast<std::size_t>(std::count_if(
         settings.begin(), settings.end(), [](const Setting& s) { return s.complete(); }));
@@ -587,7 +587,7 @@ ArmComparison compare_arms(const StudyData& data, Metric metric, int arm_a, int 
                            double confidence) {
     AttributionOptions options;
     options.confidence = confidence;
-    const Result<Layout> layout = lay_out(data);
+    const Result<DesignLayout> layout = lay_out(data);
     const auto arms = static_cast<int>(data.arms.size());
     if (!layout || !check_options(options) || std::min(arm_a, arm_b) < 0 ||
         std::max(arm_a, arm_b) >= arms) {

@@ -15,7 +15,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int few = 5;  // successes or failures; docs/attribution.md, "Rare outcomes"
 
-std::size_t row_start(const Layout& layout, const ArmTable& table, std::size_t c, std::size_t r) {
+std::size_t row_start(const DesignLayout& layout, const ArmTable& table, std::size_t c,
+                      std::size_t r) {
     return ((c * static_cast<std::size_t>(layout.rollouts)) + r) * table.arms.size();
 }
 
@@ -85,7 +86,7 @@ Spread within_contexts(const Contrast& contrast, const Selection& selection, std
 
 }  // namespace
 
-ArmTable tie_arms(const Layout& layout, std::span<const int> arms) {
+ArmTable tie_arms(const DesignLayout& layout, std::span<const int> arms) {
     ArmTable table;
     table.arms.assign(arms.begin(), arms.end());
     const std::size_t n = arms.size();
@@ -101,7 +102,7 @@ ArmTable tie_arms(const Layout& layout, std::span<const int> arms) {
             const std::size_t start = row_start(layout, table, c, r);
             first.assign(layout.arms, -1);
             for (std::size_t i = 0; i < n; ++i) {
-                const Cell& cell = layout.cell(c, static_cast<std::size_t>(arms[i]), r);
+                const DesignCell& cell = layout.cell(c, static_cast<std::size_t>(arms[i]), r);
                 int group = static_cast<int>(i);
                 if (cell.prompt >= 0) {
                     int& seen = first[static_cast<std::size_t>(cell.prompt)];
@@ -134,7 +135,7 @@ ArmTable tie_arms(const Layout& layout, std::span<const int> arms) {
     return table;
 }
 
-Contrast contrast_over(const Layout& layout, const ArmTable& table,
+Contrast contrast_over(const DesignLayout& layout, const ArmTable& table,
                        std::span<const double> weights) {
     const std::size_t n = table.arms.size();
     CHECK(weights.size() == n);
@@ -178,7 +179,8 @@ Contrast contrast_over(const Layout& layout, const ArmTable& table,
                 const double share = 1.0 / table.group_size[at];
                 contrast.noise_weight[(c * n) + i] +=
                     coefficient * coefficient * share / (count * count * trials);
-                const Cell& cell = layout.cell(c, static_cast<std::size_t>(table.arms[i]), rollout);
+                const DesignCell& cell =
+                    layout.cell(c, static_cast<std::size_t>(table.arms[i]), rollout);
                 const double missing = coefficient * share * cell.missing / (trials * count);
                 (missing > 0 ? row.missing_up : row.missing_down) += std::abs(missing);
                 if (at != start + i)
@@ -214,7 +216,7 @@ Contrast contrast_over(const Layout& layout, const ArmTable& table,
     return contrast;
 }
 
-Selection selection_of(const Layout& layout, std::vector<std::size_t> contexts,
+Selection selection_of(const DesignLayout& layout, std::vector<std::size_t> contexts,
                        const AttributionOptions& options) {
     Selection selection;
     selection.confidence = options.confidence;
@@ -252,7 +254,7 @@ Selection selection_of(const Layout& layout, std::vector<std::size_t> contexts,
     return selection;
 }
 
-Pooled pool(const Layout& layout, const ArmTable& table, const Selection& selection,
+Pooled pool(const DesignLayout& layout, const ArmTable& table, const Selection& selection,
             Metric metric) {
     const std::size_t m = slot(metric);
     Pooled pooled;
@@ -265,8 +267,8 @@ Pooled pool(const Layout& layout, const ArmTable& table, const Selection& select
         double total = 0;
         for (const std::size_t c : selection.contexts) {
             for (const int rollout : layout.contexts[c].kept) {
-                const Cell& cell = layout.cell(c, static_cast<std::size_t>(arm),
-                                               static_cast<std::size_t>(rollout));
+                const DesignCell& cell = layout.cell(c, static_cast<std::size_t>(arm),
+                                                     static_cast<std::size_t>(rollout));
                 positive += cell.positive[m];
                 total += layout.trials;
                 sum += cell.mean[m] * layout.trials;

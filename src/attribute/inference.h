@@ -19,7 +19,7 @@ struct ArmTable {
     std::vector<std::array<double, metric_count>> value;
     std::vector<std::array<double, metric_count>> scatter;
 };
-ArmTable tie_arms(const Layout& layout, std::span<const int> arms);
+ArmTable tie_arms(const DesignLayout& layout, std::span<const int> arms);
 
 // z_c and what its interval needs, per context of the layout.
 struct ContrastRow {
@@ -40,7 +40,7 @@ struct Contrast {
     std::vector<double> noise_weight;
     std::size_t positions = 0;
 };
-Contrast contrast_over(const Layout& layout, const ArmTable& table,
+Contrast contrast_over(const DesignLayout& layout, const ArmTable& table,
                        std::span<const double> weights);
 
 // The contexts of one game, and what is independent among them.
@@ -55,7 +55,7 @@ struct Selection {
     bool refused = false;  // too few contexts for any interval
     double confidence = 0.95;
 };
-Selection selection_of(const Layout& layout, std::vector<std::size_t> contexts,
+Selection selection_of(const DesignLayout& layout, std::vector<std::size_t> contexts,
                        const AttributionOptions& options);
 
 // Outcomes pooled over the contexts of a selection, per position: the variance that one trial has
@@ -65,7 +65,8 @@ struct Pooled {
         variance;  // p (1 - p) with p = (successes + 1) / (trials + 2); NaN = no scale known
     std::vector<char> rare;  // fewer than 5 successes or fewer than 5 failures
 };
-Pooled pool(const Layout& layout, const ArmTable& table, const Selection& selection, Metric metric);
+Pooled pool(const DesignLayout& layout, const ArmTable& table, const Selection& selection,
+            Metric metric);
 
 IndexEstimate infer(const Contrast& contrast, const Selection& selection, const Pooled& pooled,
                     Metric metric);

@@ -72,8 +72,8 @@ double outcome(const Trial* trial, Metric metric) {
     return 0;
 }
 
-Cell cell_of(const std::vector<const Trial*>& trials) {
-    Cell cell;
+DesignCell cell_of(const std::vector<const Trial*>& trials) {
+    DesignCell cell;
     const auto count = static_cast<double>(trials.size());
     for (const Metric metric : all_metrics) {
         double sum = 0;
@@ -127,7 +127,7 @@ std::string signature(const StudyData& data, std::size_t arm,
 
 }  // namespace
 
-Result<Layout> lay_out(const StudyData& data) {
+Result<DesignLayout> lay_out(const StudyData& data) {
     if (auto checked = check_plan(data); !checked)
         return tl::unexpected(checked.error());
     std::map<std::string, ContextRow> by_id;
@@ -140,7 +140,7 @@ Result<Layout> lay_out(const StudyData& data) {
             return fail("context " + trial.context,
                         "its trials disagree on generation, lineage or the parent's status");
     }
-    Layout layout;
+    DesignLayout layout;
     layout.arms = data.arms.size();
     layout.rollouts = data.rollouts;
     layout.trials = data.trials_per_rollout;
@@ -190,7 +190,7 @@ Result<Layout> lay_out(const StudyData& data) {
                                           ((((c * layout.arms) + a) * rollouts) + r) * per_cell);
                 const std::vector<const Trial*> trials(
                     first, first + static_cast<std::ptrdiff_t>(per_cell));
-                Cell cell = cell_of(trials);
+                DesignCell cell = cell_of(trials);
                 const std::string key = signature(data, a, trials);
                 if (!key.empty())
                     cell.prompt =

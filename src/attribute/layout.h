@@ -24,7 +24,7 @@ struct ContextRow {
 };
 
 // The trials of one (context, arm, rollout), missing ones as failures.
-struct Cell {
+struct DesignCell {
     std::array<double, metric_count> mean{};  // over the planned trials
     std::array<double, metric_count>
         scatter{};  // variance of that mean from its trials alone; 0 for one trial
@@ -35,18 +35,18 @@ struct Cell {
         -1;  // equal within a context and rollout iff the arms share their answers; -1 = not known
 };
 
-struct Layout {
+struct DesignLayout {
     std::vector<ContextRow> contexts;  // by generation, then id
     std::size_t arms = 0;
     int rollouts = 1, trials = 1;
     int infrastructure_blocks = 0;
     int contexts_lost = 0;  // without a rollout that could be kept
-    std::vector<Cell> cells;
-    const Cell& cell(std::size_t context, std::size_t arm, std::size_t rollout) const {
+    std::vector<DesignCell> cells;
+    const DesignCell& cell(std::size_t context, std::size_t arm, std::size_t rollout) const {
         return cells[(((context * arms) + arm) * static_cast<std::size_t>(rollouts)) + rollout];
     }
 };
 
-Result<Layout> lay_out(const StudyData& data);
+Result<DesignLayout> lay_out(const StudyData& data);
 
 }  // namespace loopscope

@@ -93,7 +93,7 @@ double sample_variance(const Contrast& contrast, std::size_t m) {
 // What remains of the variance of z_c over contexts when its noise, measured over rollouts (or over
 // trials where there is one rollout), is taken off. Each arm's noise counts on its own, as without
 // prompts in common.
-double between_contexts(const Layout& layout, const ArmTable& table,
+double between_contexts(const DesignLayout& layout, const ArmTable& table,
                         const std::vector<double>& weights, std::size_t m) {
     const Contrast contrast = contrast_over(layout, table, weights);
     double noise = 0;
@@ -104,8 +104,8 @@ double between_contexts(const Layout& layout, const ArmTable& table,
             std::vector<double> means;
             double scatter = 0;
             for (const int rollout : kept) {
-                const Cell& cell = layout.cell(c, static_cast<std::size_t>(table.arms[i]),
-                                               static_cast<std::size_t>(rollout));
+                const DesignCell& cell = layout.cell(c, static_cast<std::size_t>(table.arms[i]),
+                                                     static_cast<std::size_t>(rollout));
                 means.push_back(cell.mean[m]);
                 scatter += cell.scatter[m];
             }
@@ -203,10 +203,10 @@ std::optional<PowerRow> cheapest(std::span<const PowerRow> rows, double effect) 
 Result<PilotComponents> components_of(const StudyData& pilot, Metric metric) {
     if (pilot.players.empty())
         return fail("players", "the pilot has no components");
-    const Result<Layout> laid_out = lay_out(pilot);
+    const Result<DesignLayout> laid_out = lay_out(pilot);
     if (!laid_out)
         return tl::unexpected(laid_out.error());
-    const Layout& layout = *laid_out;
+    const DesignLayout& layout = *laid_out;
     if (layout.contexts.size() < 2)
         return fail("pilot", "needs at least 2 contexts");
     const std::vector<int> arms = first_game(pilot);
@@ -224,7 +224,7 @@ Result<PilotComponents> components_of(const StudyData& pilot, Metric metric) {
         for (const int arm : arms) {
             std::vector<double> means;
             for (const int r : layout.contexts[c].kept) {
-                const Cell& cell =
+                const DesignCell& cell =
                     layout.cell(c, static_cast<std::size_t>(arm), static_cast<std::size_t>(r));
                 trial += cell.scatter[m] * layout.trials;
                 cells += 1;

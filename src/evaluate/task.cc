@@ -24,8 +24,8 @@ const std::vector<std::string> builtin_components = {"debugger", "analyzer", "pr
 // Artifact and starts
 
 void read_artifact(Reading& reading, const toml::table* table, Task& task) {
-    const Section section(reading, table, "[artifact]",
-                          {"language", "files", "editable", "support"});
+    const TaskSection section(reading, table, "[artifact]",
+                              {"language", "files", "editable", "support"});
     task.language =
         section.choice("language", "cpp", {"cpp", "c", "cuda", "opencl", "python", "text"});
     section.require("files");
@@ -104,8 +104,8 @@ bool belongs(const std::string& reason, const std::string& status) {
 
 Start read_start(Reading& reading, const toml::table& table, const std::string& name,
                  const Task& task) {
-    const Section section(reading, &table, fmt::format("[start.{}]", name),
-                          {"file", "files", "language", "expect", "expect_reason", "note"});
+    const TaskSection section(reading, &table, fmt::format("[start.{}]", name),
+                              {"file", "files", "language", "expect", "expect_reason", "note"});
     Start start;
     start.name = name;
     start.language = section.text("language", task.language);
@@ -181,8 +181,8 @@ Start read_start(Reading& reading, const toml::table& table, const std::string& 
 // The rest
 
 BuildSpec read_build(Reading& reading, const toml::table* table) {
-    const Section section(reading, table, "[build]",
-                          {"compiler", "flags", "link", "command", "output"});
+    const TaskSection section(reading, table, "[build]",
+                              {"compiler", "flags", "link", "command", "output"});
     BuildSpec build;
     build.compiler = section.text("compiler", build.compiler);
     if (trim(build.compiler).empty() || build.compiler.find(' ') != std::string::npos)
@@ -217,9 +217,9 @@ BuildSpec read_build(Reading& reading, const toml::table* table) {
 }
 
 Limits read_limits(Reading& reading, const toml::table* table) {
-    const Section section(reading, table, "[limits]",
-                          {"build_seconds", "verify_seconds", "time_seconds", "memory_mb",
-                           "processes", "output_kb", "file_mb"});
+    const TaskSection section(reading, table, "[limits]",
+                              {"build_seconds", "verify_seconds", "time_seconds", "memory_mb",
+                               "processes", "output_kb", "file_mb"});
     Limits limits;
     limits.build_seconds = section.positive("build_seconds", limits.build_seconds);
     limits.verify_seconds = section.positive("verify_seconds", limits.verify_seconds);
@@ -232,7 +232,7 @@ Limits read_limits(Reading& reading, const toml::table* table) {
 }
 
 FeedbackSpec read_feedback(Reading& reading, const toml::table* table) {
-    const Section section(reading, table, "[feedback]", {"components", "max_bytes", "command"});
+    const TaskSection section(reading, table, "[feedback]", {"components", "max_bytes", "command"});
     FeedbackSpec feedback;
     std::vector<std::string> known = builtin_components;
     if (const toml::table* commands = section.table("command"))
@@ -253,8 +253,8 @@ FeedbackSpec read_feedback(Reading& reading, const toml::table* table) {
                     node, fmt::format(
                               "[feedback.command.{}]: the name may have letters, digits and _ only",
                               name));
-            const Section command(reading, node.as_table(),
-                                  fmt::format("[feedback.command.{}]", name), {"argv"});
+            const TaskSection command(reading, node.as_table(),
+                                      fmt::format("[feedback.command.{}]", name), {"argv"});
             feedback.commands[name] = command.argv("argv");
             known.push_back(name);
         }
@@ -278,7 +278,8 @@ std::vector<StagedMessage> read_messages(Reading& reading, const toml::array* ar
     if (array == nullptr)
         return messages;
     for (const toml::node& element : *array) {
-        const Section section(reading, element.as_table(), "[[message]]", {"from", "to", "text"});
+        const TaskSection section(reading, element.as_table(), "[[message]]",
+                                  {"from", "to", "text"});
         StagedMessage message;
         if (section.has("from"))
             message.from = section.number("from", 0);
@@ -300,8 +301,8 @@ std::vector<StagedMessage> read_messages(Reading& reading, const toml::array* ar
 }
 
 Splits read_splits(Reading& reading, const toml::table* table) {
-    const Section section(reading, table, "[splits]",
-                          {"train", "validation", "shadow", "test", "group"});
+    const TaskSection section(reading, table, "[splits]",
+                              {"train", "validation", "shadow", "test", "group"});
     Splits splits;
     for (const auto& [key, target] : {std::pair<const char*, std::string*>{"train", &splits.train},
                                       {"validation", &splits.validation},
@@ -312,8 +313,9 @@ Splits read_splits(Reading& reading, const toml::table* table) {
             *target = section.required_text(key);
     return splits;
 }
-void read_evaluator(Reading& reading, const Section& top, Task& task, std::size_t& arguments_line) {
-    const Section evaluator(reading, top.table("evaluator"), "[evaluator]", {"kind"});
+void read_evaluator(Reading& reading, const TaskSection& top, Task& task,
+                    std::size_t& arguments_line) {
+    const TaskSection evaluator(reading, top.table("evaluator"), "[evaluator]", {"kind"});
     const std::string kind =
         evaluator.choice("kind", "kernel", {"kernel", "command", "python", "qa"});
     if (top.has("evaluator"))
@@ -359,8 +361,8 @@ void read_evaluator(Reading& reading, const Section& top, Task& task, std::size_
             check_reference(reading, *task.kernel, top.line("kernel"));
     } else if (kind == "command") {
         task.kind = EvaluatorKind::command;
-        const Section section(reading, top.table("command"), "[command]",
-                              {"argv", "timeout_seconds"});
+        const TaskSection section(reading, top.table("command"), "[command]",
+                                  {"argv", "timeout_seconds"});
         task.command.emplace();
         task.command->argv = section.argv("argv");
         task.command->timeout_seconds =
@@ -372,8 +374,8 @@ void read_evaluator(Reading& reading, const Section& top, Task& task, std::size_
                           fmt::format("an evaluator of kind \"python\" needs [artifact] language = "
                                       "\"python\", not \"{}\"",
                                       task.language));
-        const Section section(reading, top.table("python"), "[python]",
-                              {"mode", "file", "entry", "timeout_seconds"});
+        const TaskSection section(reading, top.table("python"), "[python]",
+                                  {"mode", "file", "entry", "timeout_seconds"});
         PythonSpec spec;
         spec.mode = section.choice("mode", spec.mode, {"function", "module", "environment"});
         spec.file = section.required_text("file");
@@ -385,8 +387,8 @@ void read_evaluator(Reading& reading, const Section& top, Task& task, std::size_
         task.python = std::move(spec);
     } else {
         task.kind = EvaluatorKind::qa;
-        const Section section(reading, top.table("qa"), "[qa]",
-                              {"data", "question", "answer", "match"});
+        const TaskSection section(reading, top.table("qa"), "[qa]",
+                                  {"data", "question", "answer", "match"});
         QaSpec spec;
         spec.data = section.required_text("data");
         spec.question = section.text("question", spec.question);
@@ -397,7 +399,7 @@ void read_evaluator(Reading& reading, const Section& top, Task& task, std::size_
     }
 }
 
-void read_starts(Reading& reading, const Section& top, Task& task, std::size_t arguments_line) {
+void read_starts(Reading& reading, const TaskSection& top, Task& task, std::size_t arguments_line) {
     const toml::table* starts = top.table("start");
     if (starts == nullptr || starts->empty())
         return reading.fault(0,
@@ -451,7 +453,7 @@ Result<Task> parse_task(std::string_view toml, const std::string& where, const T
     if (!parsed)
         return tl::unexpected<Error>(parsed.error());
     Reading reading{.where = where, .read = read, .error = std::nullopt};
-    const Section top(
+    const TaskSection top(
         reading, &*parsed, "the task",
         {"name", "objective", "baseline", "artifact", "evaluator", "start", "kernel", "command",
          "python", "qa", "build", "limits", "feedback", "splits", "message", "peer"});

@@ -151,7 +151,7 @@ void read_initialiser(Reading& reading, std::size_t line, const std::string& tex
 // Kernel
 
 std::vector<Sizes> read_sizes(Reading& reading, const toml::table* table, const std::string& name) {
-    const Section section(reading, table, name, {"sizes"});
+    const TaskSection section(reading, table, name, {"sizes"});
     section.require("sizes");
     std::vector<Sizes> all;
     const toml::array* array = section.array_of_tables("sizes");
@@ -192,14 +192,14 @@ struct ReadArgument {
     std::size_t line = 0;
 };
 
-Direction read_direction(const Section& section) {
+Direction read_direction(const TaskSection& section) {
     const std::string word = section.choice("direction", "in", {"in", "out", "inout"});
     return word == "out" ? Direction::out : word == "inout" ? Direction::inout : Direction::in;
 }
 
 Argument read_argument(Reading& reading, const toml::table& table) {
-    const Section section(reading, &table, "[[kernel.argument]]",
-                          {"name", "type", "shape", "value", "direction", "init"});
+    const TaskSection section(reading, &table, "[[kernel.argument]]",
+                              {"name", "type", "shape", "value", "direction", "init"});
     Argument argument;
     argument.name = section.required_text("name");
     if (section.has("name") && !is_identifier(argument.name))
@@ -414,9 +414,9 @@ void check_at(Reading& reading, const std::vector<ReadArgument>& all, const Size
                         bytes / 0x1p20, to_text(sizes), memory_mb));
 }
 
-Tolerance read_tolerance(Reading& reading, const Section& kernel) {
-    const Section section(reading, kernel.table("tolerance"), "kernel.tolerance",
-                          {"reduction", "factor", "scale", "absolute", "relative"});
+Tolerance read_tolerance(Reading& reading, const TaskSection& kernel) {
+    const TaskSection section(reading, kernel.table("tolerance"), "kernel.tolerance",
+                              {"reduction", "factor", "scale", "absolute", "relative"});
     Tolerance tolerance;
     if (section.has("reduction"))
         tolerance.reduction = section.expression("reduction");
@@ -431,9 +431,9 @@ Tolerance read_tolerance(Reading& reading, const Section& kernel) {
 
 KernelSpec read_kernel(Reading& reading, const toml::table* table, std::int64_t memory_mb,
                        std::size_t& arguments_line) {
-    const Section section(reading, table, "[kernel]",
-                          {"entry", "argument", "verify", "time", "reference", "tolerance", "flops",
-                           "bytes", "cores", "device", "aggregate", "fast_tolerance"});
+    const TaskSection section(reading, table, "[kernel]",
+                              {"entry", "argument", "verify", "time", "reference", "tolerance",
+                               "flops", "bytes", "cores", "device", "aggregate", "fast_tolerance"});
     KernelSpec kernel;
     kernel.entry = section.required_text("entry");
     if (section.has("entry") && !is_identifier(kernel.entry))
@@ -489,8 +489,8 @@ KernelSpec read_kernel(Reading& reading, const toml::table* table, std::int64_t 
         for (const Sizes& sizes : *list)
             check_at(reading, all, sizes, memory_mb);
 
-    const Section reference(reading, section.table("reference"), "kernel.reference",
-                            {"file", "entry"});
+    const TaskSection reference(reading, section.table("reference"), "kernel.reference",
+                                {"file", "entry"});
     kernel.reference.file = reference.required_text("file");
     kernel.reference.entry = reference.required_text("entry");
     if (reading.error)
@@ -622,8 +622,8 @@ std::map<std::string, Peer> read_peers(Reading& reading, const toml::table* tabl
                 node, fmt::format("[peer.{}] must be a table, not {}", peer.name, kind_of(node)));
             continue;
         }
-        const Section section(reading, node.as_table(), fmt::format("[peer.{}]", peer.name),
-                              {"file", "link", "environment"});
+        const TaskSection section(reading, node.as_table(), fmt::format("[peer.{}]", peer.name),
+                                  {"file", "link", "environment"});
         peer.file = section.required_text("file");
         peer.link = section.distinct_texts("link");
         peer.environment = section.pairs("environment");

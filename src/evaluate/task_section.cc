@@ -211,8 +211,8 @@ std::string Reading::load(const std::string& path, std::size_t line, std::string
     return std::move(*text);
 }
 
-Section::Section(Reading& reading, const toml::table* table, std::string name,
-                 const std::vector<std::string>& keys)
+TaskSection::TaskSection(Reading& reading, const toml::table* table, std::string name,
+                         const std::vector<std::string>& keys)
     : reading_(reading), table_(table), name_(std::move(name)) {
     if (table == nullptr)
         return;
@@ -225,24 +225,26 @@ Section::Section(Reading& reading, const toml::table* table, std::string name,
     }
 }
 
-const toml::node* Section::get(std::string_view key) const {
+const toml::node* TaskSection::get(std::string_view key) const {
     return table_ == nullptr ? nullptr : table_->get(key);
 }
 
-std::size_t Section::line(std::string_view key) const {
+std::size_t TaskSection::line(std::string_view key) const {
     if (const toml::node* node = get(key))
         return node->source().begin.line;
     return line();
 }
 
-std::size_t Section::line() const { return table_ == nullptr ? 0 : table_->source().begin.line; }
+std::size_t TaskSection::line() const {
+    return table_ == nullptr ? 0 : table_->source().begin.line;
+}
 
-void Section::require(std::string_view key) const {
+void TaskSection::require(std::string_view key) const {
     if (!has(key))
         reading_.fault(line(), fmt::format("{} needs the key \"{}\"", name_, key));
 }
 
-std::string Section::text(std::string_view key, std::string fallback) const {
+std::string TaskSection::text(std::string_view key, std::string fallback) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return fallback;
@@ -253,7 +255,7 @@ std::string Section::text(std::string_view key, std::string fallback) const {
     return std::string(node->as_string()->get());
 }
 
-std::string Section::required_text(std::string_view key) const {
+std::string TaskSection::required_text(std::string_view key) const {
     require(key);
     std::string value = text(key);
     if (has(key) && trim(value).empty())
@@ -261,13 +263,13 @@ std::string Section::required_text(std::string_view key) const {
     return value;
 }
 
-std::string Section::expression(std::string_view key) const {
+std::string TaskSection::expression(std::string_view key) const {
     const toml::node* node = get(key);
     return node == nullptr ? "" : expression_of(key, *node);
 }
 
-std::string Section::choice(std::string_view key, std::string fallback,
-                            const std::vector<std::string>& options) const {
+std::string TaskSection::choice(std::string_view key, std::string fallback,
+                                const std::vector<std::string>& options) const {
     if (!has(key))
         return fallback;
     std::string value = text(key, fallback);
@@ -277,7 +279,7 @@ std::string Section::choice(std::string_view key, std::string fallback,
     return value;
 }
 
-double Section::number(std::string_view key, double fallback) const {
+double TaskSection::number(std::string_view key, double fallback) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return fallback;
@@ -291,7 +293,7 @@ double Section::number(std::string_view key, double fallback) const {
     return *value;
 }
 
-double Section::at_least(std::string_view key, double fallback, double least) const {
+double TaskSection::at_least(std::string_view key, double fallback, double least) const {
     const double value = number(key, fallback);
     if (value < least)
         reading_.fault(line(key), fmt::format("\"{}\" in {} is {}; it must be at least {}", key,
@@ -299,7 +301,7 @@ double Section::at_least(std::string_view key, double fallback, double least) co
     return value;
 }
 
-double Section::positive(std::string_view key, double fallback) const {
+double TaskSection::positive(std::string_view key, double fallback) const {
     const double value = number(key, fallback);
     if (!(value > 0))
         reading_.fault(line(key),
@@ -307,7 +309,8 @@ double Section::positive(std::string_view key, double fallback) const {
     return value;
 }
 
-std::int64_t Section::count(std::string_view key, std::int64_t fallback, std::int64_t most) const {
+std::int64_t TaskSection::count(std::string_view key, std::int64_t fallback,
+                                std::int64_t most) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return fallback;
@@ -324,8 +327,8 @@ std::int64_t Section::count(std::string_view key, std::int64_t fallback, std::in
     return value;
 }
 
-std::vector<std::string> Section::texts(std::string_view key,
-                                        std::vector<std::string> fallback) const {
+std::vector<std::string> TaskSection::texts(std::string_view key,
+                                            std::vector<std::string> fallback) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return fallback;
@@ -345,8 +348,8 @@ std::vector<std::string> Section::texts(std::string_view key,
     return values;
 }
 
-std::vector<std::string> Section::distinct_texts(std::string_view key,
-                                                 std::vector<std::string> fallback) const {
+std::vector<std::string> TaskSection::distinct_texts(std::string_view key,
+                                                     std::vector<std::string> fallback) const {
     std::vector<std::string> values = texts(key, std::move(fallback));
     std::set<std::string> seen;
     for (const std::string& value : values) {
@@ -359,7 +362,7 @@ std::vector<std::string> Section::distinct_texts(std::string_view key,
     return values;
 }
 
-std::vector<std::string> Section::argv(std::string_view key) const {
+std::vector<std::string> TaskSection::argv(std::string_view key) const {
     require(key);
     std::vector<std::string> values = texts(key);
     if (has(key) && (values.empty() || values[0].empty()))
@@ -368,7 +371,7 @@ std::vector<std::string> Section::argv(std::string_view key) const {
     return values;
 }
 
-std::vector<std::string> Section::expressions(std::string_view key) const {
+std::vector<std::string> TaskSection::expressions(std::string_view key) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return {};
@@ -383,7 +386,7 @@ std::vector<std::string> Section::expressions(std::string_view key) const {
     return values;
 }
 
-const toml::table* Section::table(std::string_view key) const {
+const toml::table* TaskSection::table(std::string_view key) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return nullptr;
@@ -392,7 +395,7 @@ const toml::table* Section::table(std::string_view key) const {
     return node->as_table();
 }
 
-const toml::array* Section::array_of_tables(std::string_view key) const {
+const toml::array* TaskSection::array_of_tables(std::string_view key) const {
     const toml::node* node = get(key);
     if (node == nullptr)
         return nullptr;
@@ -405,7 +408,7 @@ const toml::array* Section::array_of_tables(std::string_view key) const {
     return right ? array : nullptr;
 }
 
-std::map<std::string, std::string> Section::pairs(std::string_view key) const {
+std::map<std::string, std::string> TaskSection::pairs(std::string_view key) const {
     std::map<std::string, std::string> values;
     const toml::table* inside = table(key);
     if (inside == nullptr)
@@ -420,13 +423,13 @@ std::map<std::string, std::string> Section::pairs(std::string_view key) const {
     return values;
 }
 
-void Section::mistyped(std::string_view key, const toml::node& node,
-                       std::string_view wanted) const {
+void TaskSection::mistyped(std::string_view key, const toml::node& node,
+                           std::string_view wanted) const {
     reading_.fault(
         node, fmt::format("\"{}\" in {} must be {}, not {}", key, name_, wanted, kind_of(node)));
 }
 
-std::string Section::expression_of(std::string_view key, const toml::node& node) const {
+std::string TaskSection::expression_of(std::string_view key, const toml::node& node) const {
     if (node.is_string())
         return std::string(node.as_string()->get());
     if (node.is_integer())

@@ -65,12 +65,12 @@ struct Reading {
 // One table of the file. Every reader of a value records a fault where the value is not what it
 // must be and returns the fallback; a key that is absent is its fallback too, unless it is
 // required.
-class Section {
+class TaskSection {
 public:
     // `table` null: the section is absent, every value is its default and nothing is required of
     // it. A key that is not among `keys` is a fault.
-    Section(Reading& reading, const toml::table* table, std::string name,
-            const std::vector<std::string>& keys);
+    TaskSection(Reading& reading, const toml::table* table, std::string name,
+                const std::vector<std::string>& keys);
 
     const toml::node* get(std::string_view key) const;
     bool has(std::string_view key) const { return get(key) != nullptr; }
