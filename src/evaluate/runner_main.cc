@@ -1,8 +1,8 @@
 // loopscope-runner: the only program of ours that shares a process with foreign code.
 //
 //   enter [--own-root] FILE... -- ARGV
-//       puts itself into control groups (writes its id into each FILE), makes the root a mount
-//       point of its own, and becomes ARGV
+//       puts itself into control groups (writes its id into each FILE), with --own-root makes the
+//       root a mount point of its own, and becomes ARGV
 //   exec OPTIONS -- ARGV
 //       inside the sandbox: unpacks files into /work, runs ARGV under limits, packs files
 //   serve OPTIONS OBJECT ENTRY GLUE
